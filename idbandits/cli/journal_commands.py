@@ -31,6 +31,8 @@ def export(arguments: Namespace) -> None:
     require_service()
     from idbandits.service.history.exported_log import export_log
 
+    if arguments.out.suffix != ".parquet":
+        raise IdbanditsError(f"--out must end with .parquet, got {str(arguments.out)!r}")
     with open_journal(arguments) as journal:
         number = export_log(journal, arguments.name, arguments.out, draws=arguments.propensity)
     say(f"wrote {arguments.out}: {number:,} rounds")

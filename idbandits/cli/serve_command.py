@@ -32,7 +32,7 @@ def token(arguments: Namespace) -> None:
     from idbandits.errors import IdbanditsError
     from idbandits.service.http.access_tokens import create_token, revoke_token, stored_tokens
 
-    with open_journal(arguments) as journal:
+    with open_journal(arguments, create=arguments.verb == "create") as journal:
         if arguments.verb == "list":
             for stored in stored_tokens(journal):
                 created = datetime.fromtimestamp(stored.created, UTC).isoformat(timespec="seconds")

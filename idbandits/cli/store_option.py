@@ -33,12 +33,12 @@ def store_of(arguments: Namespace) -> str:
 
 
 @contextmanager
-def open_journal(arguments: Namespace) -> Iterator[Journal]:
-    """Open the journal of a command."""
+def open_journal(arguments: Namespace, *, create: bool = False) -> Iterator[Journal]:
+    """Open the journal of a command; with `create`, a file that does not exist is created."""
     from idbandits.service.journal.journal import Journal
     from idbandits.service.live.live import open_store
 
-    store = open_store(store_of(arguments))
+    store = open_store(store_of(arguments), create=create)
     try:
         yield Journal(store)
     finally:

@@ -11,12 +11,14 @@ import pandas as pd
 import pytest
 
 import idbandits as idb
+from idbandits.circuit.model import compile
 from idbandits.cli.main import main
 from idbandits.errors import IdbanditsError
 from idbandits.service.history.copying import TABLES, back_up, restore_from
 from idbandits.service.history.exported_log import export_log
 from idbandits.service.history.rebuilding import learn_again, rebuild
 from idbandits.service.journal.journal import Journal
+from idbandits.service.live.choosing import uniform_action, uniform_probability
 from idbandits.service.live.live import open_store
 from live_cases import Clock, live_of, shop
 
@@ -78,8 +80,12 @@ def test_an_exported_log_is_one_that_is_evaluated(journal: Journal, tmp_path: Pa
     assert list(frame.columns[:3]) == ["item", "click", "buy"]
     assert set(frame.item) <= set("abcd")
     assert set(frame.arm) == {"policy", "holdout"}
-    assert frame.propensity[frame.arm == "policy"].between(0, 1).all()
-    assert frame.propensity[frame.arm == "holdout"].isna().all()
+    items = frame.version.map({1: 3, 2: 4})
+    assert (frame.propensity >= 0.3 / items).all()  # of any row: the holdout could have chosen it
+    assert frame.propensity.max() <= 0.3 / 3 + 0.7
+    assert abs(frame.propensity[0] - 1 / 3) < 0.2  # nothing was learned: the policy is uniform, too
+    result = idb.evaluate({"item": "b"}, frame, shop("abcd"), propensity="propensity", seed=0)
+    assert result.frame.value.notna().all()
     assert (frame.click == frame.item.map(CLICKS).fillna(0)).all()
     assert (frame.reward == frame.buy).all()
     agent = idb.fit(shop("abcd"), str(out))
@@ -151,6 +157,24 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["token", "list"]) == 0
     assert capsys.readouterr().out.split("\t")[::3] == ["web", "revoked\n"]
     for wrong in (["token", "create"], ["export", "none", "--out", "x.parquet"], ["restore", "none"],
-                  ["put", "shop", "none.json"], ["replay", "shop", "--store", "mysql://x"]):  # fmt: skip
+                  ["put", "shop", "none.json"], ["replay", "shop", "--store", "mysql://x"],
+                  ["export", "shop", "--out", "log.csv"], ["token", "list", "--store", "sqlite:///typo.db"],
+                  ["export", "shop", "--out", "x.parquet", "--store", "sqlite:///typo.db"],
+                  ["backup", "b.backup", "--store", "sqlite:///typo.db"]):  # fmt: skip
         assert main(wrong) == 2
         assert capsys.readouterr().err.count("\n") == 1
+    assert not list(tmp_path.glob("typo.db*"))
+
+
+@pytest.mark.parametrize("eligible", [None, ["a", "c", "d"], {"A1": ["a", "b"], "A2": ["b", "d"]}])
+def test_probabilities_of_uniform_actions(eligible: Any) -> None:
+    agent = idb.Thompson(idb.models.cascade(["a", "b", "c", "d"], positions=2), seed=0)
+    allowed, model, rng = agent.eligible(eligible), compile(agent.diagram), np.random.default_rng(0)
+    lists = [{"A1": one, "A2": other} for one in "abcd" for other in "abcd"]
+    chances = [uniform_probability(model, action, allowed) for action in lists]
+    drawn = [uniform_action(model, allowed, rng) for _ in range(2000)]
+    if isinstance(eligible, dict):  # after b, A2 has one choice less
+        assert chances[lists.index({"A1": "b", "A2": "d"})] == 0.5
+    assert sum(chances) == pytest.approx(1.0)
+    deviations = [abs(drawn.count(action) / 2000 - chance) for action, chance in zip(lists, chances, strict=True)]
+    assert max(deviations) < 0.05  # 4.5 standard errors

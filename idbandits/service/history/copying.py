@@ -24,7 +24,7 @@ def back_up(url: str, file: Path) -> int:
     """Copy a journal to a new file while it is in use; return the number of rows."""
     if file.exists():
         raise IdbanditsError(f"backup must be a new file, got {str(file)!r}")
-    source = open_store(url)
+    source = open_store(url, create=False)
     unfinished = file.with_name(file.name + ".part")
     unfinished.unlink(missing_ok=True)
     try:

@@ -11,9 +11,10 @@ from idbandits.diagram.diagram import Node
 from idbandits.errors import IdbanditsError
 from idbandits.service.history.rebuilding import seed_of, versions_of
 from idbandits.service.journal.journal import Journal
-from idbandits.service.journal.records import POLICY, DecisionRow
+from idbandits.service.journal.records import CALLER, HOLDOUT, POLICY, DecisionRow
 from idbandits.service.json_text import decoded
-from idbandits.service.live.replica import LIBRARY, Replica, replica_at
+from idbandits.service.live.choosing import fixed_action, uniform_probability
+from idbandits.service.live.replica import LIBRARY, Replica, View, replica_at
 
 MOST = 5000  # decisions that are read at once
 KINDS: tuple[Literal["context", "decision", "observed"], ...] = ("context", "decision", "observed")
@@ -110,18 +111,24 @@ def _column_type(values: Iterable[Any], pyarrow: Any) -> Any:
 
 @final
 class _Propensities:
-    """Probabilities of actions of the policy, computed by an agent that follows the journal to their positions."""
+    """Probabilities of logged actions, computed by an agent that follows the journal to their positions.
+
+    With a holdout, the probability is that of the whole experiment: that of the policy and that of the baseline,
+    weighted by the shares of both.
+    """
 
     def __init__(self, journal: Journal, name: str, draws: int) -> None:
         self._journal, self._name, self._draws = journal, name, draws
         self._seed, self._versions = seed_of(journal, name), versions_of(journal)
         self._replica = Replica(journal, name, self._seed, self._versions)
 
-    def of(self, rows: Iterable[DecisionRow]) -> dict[int, float | None]:
-        """Return probabilities by the numbers of decisions, without those that the policy did not make."""
-        result: dict[int, float | None] = {}
+    def of(self, rows: Iterable[DecisionRow]) -> dict[int, float]:
+        """Return probabilities by the numbers of decisions, without actions of callers and repeated ones of units."""
+        result: dict[int, float] = {}
         for row in sorted(rows, key=lambda row: row.position):
-            if row.arm != POLICY or row.seed is None:
+            settings = self._versions(self._name, row.version).settings
+            share = 0.0 if settings.baseline == "caller" else settings.holdout
+            if row.seed is None or row.arm == CALLER or (row.arm == HOLDOUT and share == 0.0):
                 continue
             if row.library != LIBRARY:
                 raise IdbanditsError(f"propensities need the library {row.library} for decision {row.id!r}")
@@ -129,10 +136,19 @@ class _Propensities:
                 self._replica = replica_at(self._journal, self._name, self._seed, self._versions, row.position)
             else:
                 self._replica.follow(row.position)
-            assert self._replica.view is not None
-            agent = self._replica.view.agent.copy(row.seed)
-            propensity = agent.propensity(
-                decoded(row.action), decoded(row.context), allowed=decoded(row.allowed), draws=self._draws
-            )
-            result[row.n] = propensity.probability
+            view = self._replica.view
+            assert view is not None
+            agent, action, allowed = view.agent.copy(row.seed), decoded(row.action), decoded(row.allowed)
+            draws = agent.propensity(action, decoded(row.context), allowed=allowed, draws=self._draws)
+            was_drawn = row.arm == POLICY  # one more draw, so that a rare action has a probability above 0
+            policy = (draws.probability * self._draws + was_drawn) / (self._draws + was_drawn)
+            baseline = self._of_baseline(view, settings.baseline, action, allowed) if share else 0.0
+            result[row.n] = (1 - share) * policy + share * baseline
         return result
+
+    @staticmethod
+    def _of_baseline(view: View, baseline: Any, action: Mapping[str, Any], allowed: Any) -> float:
+        """Return the probability of an action under the baseline of the holdout."""
+        model, eligible = view.version.model, view.agent.eligible(allowed)
+        fixed = None if baseline == "uniform" else fixed_action(model, dict(baseline), eligible)
+        return uniform_probability(model, action, eligible) if fixed is None else float(fixed == action)

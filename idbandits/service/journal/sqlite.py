@@ -47,10 +47,12 @@ class SqliteStore:
     }  # fmt: skip
     locking = ""  # there is one writer at a time
 
-    def __init__(self, url: str, *, vfs: str | None = None, synchronous: str = "FULL") -> None:
+    def __init__(self, url: str, *, vfs: str | None = None, synchronous: str = "FULL", create: bool = True) -> None:
         path = url.removeprefix("sqlite://").removeprefix("/")
         if not path or path == ":memory:":
             raise IdbanditsError(f"store must be the URL of a file, such as sqlite:///shop.db, got {url!r}")
+        if not create and not os.path.exists(path):
+            raise IdbanditsError(f"store must be a file that exists, got {url!r}")
         self.url, self._apsw, self._path = url, apsw_module(), os.path.abspath(path)
         self._vfs, self._synchronous = vfs, synchronous
         self._local, self._connections, self._lock = Local(), dict[threading.Thread, Any](), threading.Lock()

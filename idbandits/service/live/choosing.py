@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from idbandits.circuit.model import Model
@@ -18,18 +19,38 @@ def uniform_action(model: Model, eligible: Ints, rng: Rng) -> dict[str, Label] |
 
     If all decisions have equal eligible items, all lists are equally probable.
     """
-    decisions, number = model.decisions, len(model.decisions)
-    options = [choices_of(node.states, eligible, k, number) for k, node in enumerate(decisions)]
+    options = _options(model, eligible)
     for _ in range(ATTEMPTS):
         chosen = dict[str, Label]()
-        for node, places in zip(decisions, options, strict=True):
-            left = [place for place in places if not _repeats(model, chosen, node.name, node.values[place])]
+        for name, values in options.items():
+            left = [value for value in values if not _repeats(model, chosen, name, value)]
             if not left:
                 break
-            chosen[node.name] = node.values[left[int(rng.integers(len(left)))]]
+            chosen[name] = left[int(rng.integers(len(left)))]
         else:
             return chosen
     return None
+
+
+def uniform_probability(model: Model, action: Mapping[str, Any], eligible: Ints) -> float:
+    """Return the probability with which `uniform_action` draws an action, if no draw fails."""
+    probability, chosen = 1.0, dict[str, Label]()
+    for name, values in _options(model, eligible).items():
+        left = [value for value in values if not _repeats(model, chosen, name, value)]
+        if action[name] not in left:
+            return 0.0
+        probability /= len(left)
+        chosen[name] = action[name]
+    return probability
+
+
+def _options(model: Model, eligible: Ints) -> dict[str, list[Label]]:
+    """Return the eligible values of each decision."""
+    number = len(model.decisions)
+    return {
+        node.name: [node.values[place] for place in choices_of(node.states, eligible, k, number)]
+        for k, node in enumerate(model.decisions)
+    }
 
 
 def _repeats(model: Model, chosen: dict[str, Label], name: str, value: Label) -> bool:

@@ -499,14 +499,14 @@ class Live(Experiments):
         self.close()
 
 
-def open_store(url: str) -> Store:
-    """Return the store of a URL."""
+def open_store(url: str, *, create: bool = True) -> Store:
+    """Return the store of a URL; without `create`, raise if it is a file that does not exist."""
     if not isinstance(url, str):
         raise IdbanditsError(f"store must be a URL, got {brief(url)}")
     if url.startswith("sqlite://"):
         from idbandits.service.journal.sqlite import SqliteStore
 
-        return SqliteStore(url)
+        return SqliteStore(url, create=create)
     if url.startswith(("postgresql://", "postgres://")):
         from idbandits.service.journal.postgres import PostgresStore
 
