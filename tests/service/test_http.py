@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +17,10 @@ import httpx
 import pytest
 
 from http_service import experiment, put, served
-from idbandits.service.http.service_state import Options
+from idbandits.service.http import service_state
+from idbandits.service.http.answers import RejectedError
+from idbandits.service.http.service_state import Options, ServiceState
+from idbandits.service.live.live import Live
 
 ONE = "/v1/experiments/shop"
 
@@ -273,6 +278,29 @@ def test_requests_that_are_no_http(address: str) -> None:
 
 
 # -- callers -----------------------------------------------------------------------------------------------------------
+
+
+def test_abandoned_computations_count_until_they_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = threading.Event()
+    monkeypatch.setattr(service_state, "MOST_SLOW", 2)
+
+    async def kind_of_answer(state: ServiceState) -> str:
+        try:
+            await state.in_slow_thread(ends.wait)
+        except RejectedError as error:
+            return error.kind
+        return "done"
+
+    async def ask(state: ServiceState) -> None:
+        assert [await kind_of_answer(state) for _ in range(3)] == ["timeout", "timeout", "busy"]
+        ends.set()
+        end = time.monotonic() + 30
+        while (kind := await kind_of_answer(state)) == "busy" and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        assert kind == "done"
+
+    with Live(f"sqlite:///{tmp_path}/a.db", background=False) as live:
+        asyncio.run(ask(ServiceState(live, Options(slow_timeout=0.2))))
 
 
 def test_pages_of_other_sites_may_not_call_the_service(http: httpx.Client) -> None:

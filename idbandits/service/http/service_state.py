@@ -99,11 +99,16 @@ class ServiceState:
         if self._in_slow >= MOST_SLOW:
             raise RejectedError("busy", f"{self._in_slow} long computations are waiting")
         self._in_slow += 1
-        future = asyncio.get_running_loop().run_in_executor(self._slow, work, *values)
-        future.add_done_callback(self._slow_done)
-        return await self._within(self.options.slow_timeout, future)
+        loop, future = asyncio.get_running_loop(), self._slow.submit(work, *values)
 
-    def _slow_done(self, _: Any) -> None:
+        def done(_: Any) -> None:  # after a timeout, when the thread has ended
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._slow_done)
+
+        future.add_done_callback(done)
+        return await self._within(self.options.slow_timeout, asyncio.wrap_future(future))
+
+    def _slow_done(self) -> None:
         self._in_slow -= 1
 
     async def _within(self, seconds: float, future: asyncio.Future[T]) -> T:
