@@ -312,11 +312,11 @@ def test_a_preview_warns_of_factors_that_do_not_fit_into_memory(monkeypatch: pyt
     d = idb.models.position_based(ITEMS, 3)
     log = columns([row for row in sample_rows(8, 200) if plain_reading([row])[0]])
     with warnings.catch_warnings():
-        warnings.simplefilter("error", idb.logs.read.read_report.LogWarning)
+        warnings.simplefilter("error", idb.errors.LogWarning)
         idb.count(d, log, preview=100)
     monkeypatch.setattr(os, "sysconf", lambda name: 1 if name == "SC_AVPHYS_PAGES" else 4096)
     with pytest.warns(
-        idb.logs.read.read_report.LogWarning, match=r"^the log will have about .* different factors, which take .* GB"
+        idb.errors.LogWarning, match=r"^the log will have about .* different factors, which take .* GB"
     ):
         idb.count(d, log, preview=100)
 
