@@ -223,6 +223,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.filterwarnings("always::idbandits.errors.LogWarning")
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_many_skipped_rounds_are_a_warning_and_none_read_an_error(call, rejected, frame, cascade, name):
     frame.assign(C1=frame["C1"] * 2).to_csv("log.csv", index=False)
