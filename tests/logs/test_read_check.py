@@ -75,6 +75,37 @@ def test_rows_per_item_and_items_of_the_log() -> None:
     assert agent.rounds == 99
 
 
+@pytest.mark.parametrize("zeros", [0, 1, 3, 4, 8])
+def test_a_first_position_that_is_rare_is_warned_of(zeros: int) -> None:
+    sessions = np.repeat([f"s{k}" for k in range(8)], 2)
+    rows = pd.DataFrame({"s": sessions, "p": [1, 2] * 8, "item": ["a", "b"] * 8, "click": [0, 1] * 8})
+    rows.loc[[2 * k for k in range(zeros)], "p"] = 0
+    reading: dict[str, Any] = {"session": "s", "position": "p", "item": "item", "observed": {"C": "click"}}
+    d = idb.models.position_based(ITEMS, 3, empty=True)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        idb.fit(d, rows, format=idb.Long(**reading), seed=0)
+        notes = idb.count(d, rows, format=idb.Long(**reading)).report.notes
+    guess = f"position 0 occurs in {zeros} of 8 sessions and was read as the top one; first=1 or first=0 of the format decides"
+    assert [str(own.message) for own in caught] == (
+        [f"data frame by session: {guess}; idb.count(…).report lists all reasons"] if 0 < zeros < 4 else []
+    )
+    assert (guess in notes) == (0 < zeros < 4)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        idb.fit(d, rows, format=idb.Long(**reading, first=0), seed=0)
+    assert not caught
+
+
+@pytest.mark.parametrize("function", ["count", "fit", "evaluate"])
+def test_a_log_without_any_observed_node_is_an_error(function: str) -> None:
+    log = log_of()
+    wrong = log.rename(columns={"C1": "click1", "C2": "click2"})
+    policy = [{"A1": "a", "A2": "b"}, wrong, D] if function == "evaluate" else [D, wrong]
+    needed = r"data frame must have a column of at least one observed node \('C1', 'C2'\), got click1, click2, A1, A2; columns="
+    with pytest.raises(LogError, match=f"^{needed}"):
+        getattr(idb, function)(*policy)
+    assert idb.count(D, wrong, columns={"C2": "click2"}).rounds == idb.count(D, log[["A1", "A2", "C1"]]).rounds == 200
+
+
 @pytest.mark.parametrize(("wrong", "warned"), [(2, 0), (3, 1)])
 def test_up_to_one_percent_of_skipped_rounds_is_not_warned_of(wrong: int, warned: int) -> None:
     log = log_of()
