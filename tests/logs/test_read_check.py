@@ -70,7 +70,9 @@ def test_rows_per_item_and_items_of_the_log() -> None:
     wide = log_of(coded=("n", "j"))
     rows = pd.concat([wide[[f"A{k}", f"C{k}"]].set_axis(["item", "click"], axis=1).assign(p=k) for k in (1, 2)])
     form = idb.Long(session="s", position="p", item="item", observed={"C": "click"})
-    with pytest.warns(LogWarning, match=r"^data frame by session: 101 of 200 rounds were skipped; 66 skipped: 'C1'.*'j'\)"):
+    with pytest.warns(
+        LogWarning, match=r"^data frame by session: 101 of 200 rounds were skipped; 66 skipped: 'C1'.*'j'\)"
+    ):
         agent = idb.fit(D, rows.assign(s=rows.index), format=form, items="from log", seed=0)
     assert agent.rounds == 99
 

@@ -315,9 +315,7 @@ def test_a_preview_warns_of_factors_that_do_not_fit_into_memory(monkeypatch: pyt
         warnings.simplefilter("error", idb.errors.LogWarning)
         idb.count(d, log, preview=100)
     monkeypatch.setattr(os, "sysconf", lambda name: 1 if name == "SC_AVPHYS_PAGES" else 4096)
-    with pytest.warns(
-        idb.errors.LogWarning, match=r"^the log will have about .* different factors, which take .* GB"
-    ):
+    with pytest.warns(idb.errors.LogWarning, match=r"^the log will have about .* different factors, which take .* GB"):
         idb.count(d, log, preview=100)
 
 
