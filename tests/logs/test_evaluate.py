@@ -347,6 +347,7 @@ def test_lists_that_the_log_does_not_show_are_reported():
         ({"policy": {"A1": "a"}}, "policy must have a choice for each of A1, A2, A3, got none for 'A2'$"),
         ({"policy": {"A1": "a", "A2": "b", "B3": "c"}}, "A1, A2, A3, got none for 'A3' and the unknown 'B3'$"),
         ({"policy": {"A1": "a", "A2": "b", "A3": "c", "A4": "d"}}, "for each of A1, A2, A3, got the unknown 'A4'$"),
+        ({"policy": {}}, "policy must have a choice for each of A1, A2, A3, got none for 'A1'$"),
         ({"policy": {"X": "a"}}, "for each of A1, A2, A3, got none for 'A1' and the unknown 'X'$"),
         ({"propensity": ["m1", "m2"]}, r"propensity must name 3 columns, one per decision, got \['m1', 'm2'\]; a text"),
         ({"propensity": ["p"]}, r"propensity must name 3 columns, one per decision, got \['p'\]; a text"),

@@ -63,7 +63,7 @@ def looked_up(table: Mapping[Any, Any], model: Model, what: str) -> Callable[[di
 def _check_decisions(model: Model, policy: Mapping[Any, Any], what: str) -> None:
     """Raise for a mapping by decisions that lacks some, or has others; tables by contexts pass."""
     decisions = [node.name for node in model.decisions]
-    if not policy or not all(isinstance(key, str) for key in policy):
+    if not all(isinstance(key, str) for key in policy):
         return
     if model.contexts and policy.keys().isdisjoint(decisions):
         return
