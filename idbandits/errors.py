@@ -6,7 +6,7 @@ declared, no round is learned, no file is written. Messages name the argument, t
 - Diagrams: `DiagramError` and its subclasses `TableError`, `PriorError`, `InfeasibleError`, `ComplexityError` and
   `FormatError`.
 - Rounds: `ActionError`, `ContextError`, `ObservationError` and its subclass `ImpossibleObservationError`.
-- Queries: `MeansError`. Warning: `DiagramWarning`.
+- Queries: `MeansError`. Warnings: `DiagramWarning`, `LogWarning`.
 
 >>> from idbandits import models
 >>> try:
@@ -192,6 +192,21 @@ class DiagramWarning(UserWarning):
     ...     agent = Thompson(d, seed=0)
     >>> warned[0].category.__name__
     'DiagramWarning'
+    """
+
+
+class LogWarning(UserWarning):
+    """Log that may be learned wrongly: many skipped rounds, a guessed first position, rare clicks, too little memory.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import idbandits as idb
+    >>> log = {"A1": ["tea", "milk", "tea"], "C1": [0, 2, 0]}
+    >>> with warnings.catch_warnings(record=True, action="always") as warned:
+    ...     agent = idb.fit(idb.models.cascade(["tea", "milk"], 1), log, seed=0)
+    >>> warned[0].category.__name__, str(warned[0].message).partition(";")[0]
+    ('LogWarning', 'arrays: 1 of 3 rounds was skipped')
     """
 
 

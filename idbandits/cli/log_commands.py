@@ -26,6 +26,7 @@ from idbandits.logs import score as scoring
 from idbandits.logs.evaluate import policy_value as evaluating
 from idbandits.logs.evaluate.evaluation import ABOUT
 from idbandits.logs.read.open_log import open_log
+from idbandits.logs.read.read_check import check_any_read, checked_batches, warn_of_skipped
 
 from idbandits.cli.log_arguments import (  # isort: skip
     check_folders, is_agent, opened, read_diagrams, read_inference, read_policy, read_table,
@@ -86,9 +87,12 @@ def _trained(
         read = open_log(d, log, **options)
         if read.diagram is not d:
             agent = Thompson(read.diagram, inference, seed=seed)
-        fitting.learn_rounds(agent, read.batches())
+        fitting.learn_rounds(agent, checked_batches(read))
+        warn_of_skipped(read.report, stacklevel=1)
         return agent, None, read.report
     counts = fitting.count(d, log, **options)
+    check_any_read(counts.report)
+    warn_of_skipped(counts.report, stacklevel=1)
     if counts.diagram != d:
         agent = Thompson(counts.diagram, inference, seed=seed)
     agent.learn(counts)
@@ -166,6 +170,8 @@ def compare(arguments: Namespace) -> None:
     with _recorded() as messages, opened(arguments) as (log, options):
         read = open_log(next(iter(diagrams.values())), log, **options)
         rounds = read.all()
+        check_any_read(read.report)
+        warn_of_skipped(read.report, stacklevel=1)
         if options["items"] is not None:
             diagrams = {name: open_log(d, log, **options).diagram for name, d in diagrams.items()}
         result = comparing.compare(

@@ -269,6 +269,7 @@ def _opened(models: Any, log: Any, options: Mapping[str, Any]) -> tuple[dict[str
         _check_alike(made)
         return made, log
     from idbandits.logs.read.open_log import LogOptions, checked_options, open_log
+    from idbandits.logs.read.read_check import check_any_read, warn_of_skipped
 
     settings = checked_options(LogOptions(), options)
     first = next(iter(made.values()))
@@ -277,6 +278,8 @@ def _opened(models: Any, log: Any, options: Mapping[str, Any]) -> tuple[dict[str
         settings if not callable(next(iter(models.values()))) else settings._replace(items="from log"),
     )  # fmt: skip
     rounds = opened.all()
+    check_any_read(opened.report)
+    warn_of_skipped(opened.report, stacklevel=3)
     decisions = opened.diagram.of_kind("decision")
     items = [label for label in decisions[0].values if label != NOTHING] if decisions else []  # functions add it
     diagrams: dict[str, Any] = {}

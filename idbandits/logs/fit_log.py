@@ -13,6 +13,7 @@ from idbandits.agent.counts.counts import Counts
 from idbandits.agent.encoding.encode import Batch
 from idbandits.agent.thompson import Thompson
 from idbandits.diagram.diagram import Diagram
+from idbandits.errors import LogWarning
 from idbandits.inference import Forget
 from idbandits.inference.forgetting import forgetting
 from idbandits.kernel.array_types import Floats
@@ -20,7 +21,8 @@ from idbandits.logs.count import count_batches
 from idbandits.logs.engines.group_rounds import grouped
 from idbandits.logs.read.encoder import Encoder
 from idbandits.logs.read.open_log import LogOptions, OpenLog, checked_options, open_log, side_columns
-from idbandits.logs.read.read_report import LogError, LogWarning
+from idbandits.logs.read.read_check import check_any_read, checked_batches, warn_of_skipped
+from idbandits.logs.read.read_report import LogError
 from idbandits.logs.read.sources import is_spark
 from idbandits.logs.rounds import Rounds
 
@@ -114,18 +116,21 @@ def fit(
     first = d if isinstance(d, Diagram) or callable(d) else next(iter(d.values() if hasattr(d, "values") else d))
     if is_spark(log):
         counts = count(d, log, forget=forget, **options)
+        check_any_read(counts.report)
         agent = Thompson(counts.diagram, inference, seed=seed, forget=forget)
         agent.learn(counts)
+        warn_of_skipped(counts.report, stacklevel=2)
         return agent
     opened = _opened(first, log, options)
     agent = Thompson(opened.diagram if first is d else d, inference, seed=seed, forget=forget)
     if agent.learns_counts:
-        counts = count_batches(opened.diagram, opened.batches(), agent.learner.forget)
+        counts = count_batches(opened.diagram, checked_batches(opened), agent.learner.forget)
         counts.report = opened.report
         agent.learn(counts)
         advise_pooling(agent, counts)
     else:
-        learn_rounds(agent, opened.batches())
+        learn_rounds(agent, checked_batches(opened))
+    warn_of_skipped(opened.report, stacklevel=2)
     return agent
 
 

@@ -247,13 +247,15 @@ def score(
     (-0.399, 1.491, 1.0)
     """
     from idbandits.logs.read.open_log import open_log
+    from idbandits.logs.read.read_check import checked_batches, warn_of_skipped
 
     _check_agent(agent)
     if isinstance(log, Rounds):
         return score_rounds(agent, [log], predictive=predictive, draws=draws, labels=labels)
     opened = open_log(agent.diagram, log, **options)
-    result = score_rounds(agent, opened.batches(), predictive=predictive, draws=draws, labels=labels)
+    result = score_rounds(agent, checked_batches(opened), predictive=predictive, draws=draws, labels=labels)
     object.__setattr__(result, "report", opened.report)
+    warn_of_skipped(opened.report, stacklevel=2)
     return result
 
 

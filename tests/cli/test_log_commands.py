@@ -215,6 +215,33 @@ def test_skipped_rounds_are_reported(call, rejected, frame, cascade):
 # -- score, compare, evaluate --------------------------------------------------------------------------------------
 
 
+COMMANDS = {
+    "fit": ("fit", "cascade.json", "log.csv", "--out", "agent.npz"),
+    "score": ("score", "cascade.json", "log.csv"),
+    "compare": ("compare", "cascade.json", "log.csv", "--folds", 2, "--out", "agent.npz"),
+    "evaluate": ("evaluate", "cascade.json", "log.csv", "--policy", ACTION),
+}
+
+
+@pytest.mark.filterwarnings("always::idbandits.errors.LogWarning")
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_many_skipped_rounds_are_a_warning_and_none_read_an_error(call, rejected, frame, cascade, name):
+    frame.assign(C1=frame["C1"] * 2).to_csv("log.csv", index=False)
+    status, _, err = call(*COMMANDS[name])
+    [line] = [own for own in err.splitlines() if "skipped" in own]
+    assert status == 0
+    assert line.startswith(f"idbandits: warning: log.csv: {frame['C1'].sum()} of 1,500 rounds were skipped; ")
+    Path("agent.npz").unlink(missing_ok=True)
+    frame.assign(A1="z").to_csv("log.csv", index=False)
+    if name == "score":
+        status, out, err = call(*COMMANDS[name])  # after a warning that the agent has learned nothing
+        assert (status, out) == (2, "")
+        assert "error: log must have at least one round that fits the diagram, got none in log.csv; 1,500" in err
+    else:
+        rejected(*COMMANDS[name], words=["log must have at least one round that fits", "1,500 skipped: 'A1' has a"])
+    assert not Path("agent.npz").exists()
+
+
 def test_score_is_the_likelihood_of_the_log(call, frame, cascade):
     frame.head(500).to_parquet("train.parquet")
     frame.tail(1000).to_parquet("test.parquet")

@@ -13,8 +13,8 @@ import pytest
 
 import idbandits as idb
 from click_logs import clicked
-from idbandits.errors import IdbanditsError
-from idbandits.logs.read.read_report import LogError, LogWarning
+from idbandits.errors import IdbanditsError, LogWarning
+from idbandits.logs.read.read_report import LogError
 
 MODELS = ["cascade", "position_based", "dependent_click", "dynamic_bayesian", "click_chain", "user_browsing"]
 ITEMS = [f"i{k}" for k in range(6)]

@@ -108,7 +108,8 @@ def test_an_empty_log_leaves_the_prior(inference: str) -> None:
     empty = frame[:0]
     counts = idb.count(d, empty)
     assert (len(counts), counts.factors, (counts + counts).rounds) == (0, 0, 0)
-    agent = idb.fit(d, empty, inference, seed=0)
+    agent = idb.Thompson(d, inference, seed=0)
+    agent.learn(counts)
     assert agent.rounds == 0
     np.testing.assert_array_equal(alpha(agent), alpha(idb.Thompson(d, inference, seed=0)))
 
@@ -269,7 +270,7 @@ def test_files_of_other_diagrams_are_rejected(saved: Path) -> None:
     with pytest.raises(IdbanditsError, match="diagram"):
         idb.Thompson(d, seed=0).learn(idb.Counts.load(saved))
     with pytest.raises(IdbanditsError, match="diagram"):
-        idb.Counts.load(saved) + idb.count(d, {"A1": [], "A2": []})
+        idb.Counts.load(saved) + idb.count(d, {"A1": [], "A2": [], "C1": []})
     with pytest.raises(FileNotFoundError, match=r"missing\.parquet"):
         idb.Counts.load(saved.with_name("missing.parquet"))
 

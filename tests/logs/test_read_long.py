@@ -42,6 +42,11 @@ def pivoted(rows: Sequence[Row], positions: int = 2) -> tuple[list[tuple[Any, ..
     for row in rows:
         sessions.setdefault(row["s"], []).append(row)
     read, skipped, notes = list[tuple[Any, ...]](), dict[str, int](), dict[str, int]()
+    zeros = sum(any(row["p"] == 0 for row in own) for session, own in sessions.items() if session is not None)
+    known = len(sessions.keys() - {None})
+    if top == 0 and 2 * zeros < known:
+        guess = f"position 0 occurs in {zeros} of {known} sessions and was read as the top one"
+        notes[f"{guess}; first=1 or first=0 of the format decides"] = 1
     for session, own in sessions.items():
         cells = dict[int, list[Row]]()
         for row in own:

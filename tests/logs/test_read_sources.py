@@ -214,7 +214,7 @@ def test_any_value_can_be_a_session(session: Any) -> None:
 def test_rows_of_examples_are_those_of_the_file(tmp_path: Path) -> None:
     text = "A1,C1\na,1\nx,0\n\nb,1,1\nb,0\n" + "a,1\n" * 5 + "y,1\n"
     (tmp_path / "log.csv").write_text(text)
-    objects = '{"A1": "a"}\n{broken\n{"A1": "x"}\n[1]\n"A1"\n{"A1": "b"}\n{"A1": "y"}\n'
+    objects = '{"A1": "a"}\n{broken\n{"A1": "x"}\n[1]\n"A1"\n{"A1": "b", "C1": 1}\n{"A1": "y"}\n'
     (tmp_path / "log.jsonl").write_text(objects)
     d = idb.models.cascade(["a", "b"], 1)
     opened = open_log(d, tmp_path / "log.csv")
@@ -312,12 +312,10 @@ def test_a_preview_warns_of_factors_that_do_not_fit_into_memory(monkeypatch: pyt
     d = idb.models.position_based(ITEMS, 3)
     log = columns([row for row in sample_rows(8, 200) if plain_reading([row])[0]])
     with warnings.catch_warnings():
-        warnings.simplefilter("error", idb.logs.read.read_report.LogWarning)
+        warnings.simplefilter("error", idb.errors.LogWarning)
         idb.count(d, log, preview=100)
     monkeypatch.setattr(os, "sysconf", lambda name: 1 if name == "SC_AVPHYS_PAGES" else 4096)
-    with pytest.warns(
-        idb.logs.read.read_report.LogWarning, match=r"^the log will have about .* different factors, which take .* GB"
-    ):
+    with pytest.warns(idb.errors.LogWarning, match=r"^the log will have about .* different factors, which take .* GB"):
         idb.count(d, log, preview=100)
 
 
@@ -368,7 +366,7 @@ def test_failures_of_other_libraries_name_the_source() -> None:
     with pytest.raises(LogError, match=r"^lazy frame cannot be read: strict integer parsing failed"):
         open_log(d, frame).all()
     with pytest.raises(LogError, match=r"^relation cannot be read: Invalid Input Error: boom"):
-        open_log(d, duckdb.sql("SELECT error('boom') AS A1")).all()
+        open_log(d, duckdb.sql("SELECT error('boom') AS A1, 1 AS C1")).all()
     with pytest.raises(LogError, match=r"^log cannot be read as a table: .*no-such\.csv"):
         open_log(d, pl.scan_csv("no-such.csv"))
 

@@ -62,7 +62,9 @@ def propensities_of(propensity: Any, model: Model, rounds: Rounds, groups: Group
     names = column_names(propensity)
     if names and all(name in rounds.extra for name in names):
         return _by_columns("propensity", propensity, model, rounds, groups)
-    if isinstance(propensity, (str, list, tuple)):
+    decisions = {node.name for node in model.decisions}
+    by_decision = bool(names) and isinstance(propensity, Mapping) and propensity.keys() <= decisions
+    if isinstance(propensity, (str, list, tuple)) or (by_decision and not resembles_action(model, propensity)):
         missing = next((name for name in names if name not in rounds.extra), propensity)
         raise PolicyError(f"propensity must name columns of the log, got {brief(missing)}")
     target = target_of(propensity, model, rounds, groups, rng, "propensity")
@@ -118,10 +120,9 @@ def _by_columns(what: str, spec: Any, model: Model, rounds: Rounds, groups: Grou
                 raise PolicyError(f"{what} must map decisions to columns, got {brief(wrong[0])}")
             known[tuple(sorted(places[member] for member in members))] = _checked(what, name, rounds)
     else:
-        if len(spec) == 1:
-            return _by_columns(what, spec[0], model, rounds, groups)
         if len(spec) != len(places):
-            raise PolicyError(f"{what} must name 1 or {len(places)} columns, got {brief(list(spec))}")
+            one = f"{len(places)} columns, one per decision" if len(places) > 1 else "one column"
+            raise PolicyError(f"{what} must name {one}, got {brief(list(spec))}; a text names one of whole actions")
         known = {(k,): _checked(what, name, rounds) for k, name in enumerate(spec)}
     notes: tuple[str, ...] = ()
     conflicts = model.feasibility.conflicts

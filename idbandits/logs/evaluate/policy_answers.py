@@ -44,8 +44,10 @@ def _choices(model: Model, answer: Any) -> list[Any] | None:
     return [answer] if len(names) == 1 else None
 
 
-def looked_up(table: Mapping[Any, Any], contexts: Sequence[str], what: str) -> Callable[[dict[str, Any]], Any]:
+def looked_up(table: Mapping[Any, Any], model: Model, what: str) -> Callable[[dict[str, Any]], Any]:
     """Return a function that looks a context up by its label, or by the tuple of its labels."""
+    _check_decisions(model, table, what)
+    contexts = [node.name for node in model.contexts]
 
     def ask(context: dict[str, Any]) -> Any:
         labels = tuple(context[name] for name in contexts)
@@ -56,6 +58,22 @@ def looked_up(table: Mapping[Any, Any], contexts: Sequence[str], what: str) -> C
         raise PolicyError(f"{what} must have an entry for each context of the log, got none for {brief(context)}")
 
     return ask
+
+
+def _check_decisions(model: Model, policy: Mapping[Any, Any], what: str) -> None:
+    """Raise for a mapping by decisions that lacks some, or has others; tables by contexts pass."""
+    decisions = [node.name for node in model.decisions]
+    if not all(isinstance(key, str) for key in policy):
+        return
+    if model.contexts and policy.keys().isdisjoint(decisions):
+        return
+    if len(model.contexts) == 1 and any(model.contexts[0].index(key) is not None for key in policy):
+        return
+    missing = [f"none for {name!r}" for name in decisions if name not in policy][:1]
+    unknown = [f"the unknown {brief(key)}" for key in policy if key not in decisions][:1]
+    if missing or unknown:
+        listed = ", ".join(decisions)
+        raise PolicyError(f"{what} must have a choice for each of {listed}, got {' and '.join(missing + unknown)}")
 
 
 def table_of(frame: Any, model: Model, what: str) -> Mapping[tuple[Any, ...], Any]:

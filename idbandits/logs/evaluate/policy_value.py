@@ -87,6 +87,7 @@ def evaluate(
 
         return evaluate_rounds(policy, compile(diagram), log, propensity, own, seed)
     from idbandits.logs.read.open_log import LogOptions, open_log
+    from idbandits.logs.read.read_check import check_any_read, warn_of_skipped
 
     opened = open_log(diagram, log, LogOptions(), **options)
     wanted = dict.fromkeys([*column_names(policy), *column_names(propensity)])
@@ -94,7 +95,10 @@ def evaluate(
         given = options.get("extra", ())
         extra = (given,) if isinstance(given, str) else tuple(given)
         opened = open_log(opened.diagram, log, LogOptions(), **options | {"extra": (*extra, *names), "items": None})
-    result = evaluate_rounds(policy, opened.model, opened.all(), propensity, own, seed)
+    rounds = opened.all()
+    check_any_read(opened.report)
+    warn_of_skipped(opened.report, stacklevel=2)
+    result = evaluate_rounds(policy, opened.model, rounds, propensity, own, seed)
     result.report = opened.report
     return result
 

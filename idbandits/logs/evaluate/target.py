@@ -135,11 +135,11 @@ def target_of(
     elif resembles_action(model, policy) or (isinstance(policy, Mapping) and policy.keys() == decisions):
         ask = _always(policy)
     elif isinstance(policy, Mapping):
-        ask = looked_up(policy, [node.name for node in model.contexts], what)
+        ask = looked_up(policy, model, what)
     elif callable(policy):
         ask = _function(policy, {node.name: list(node.values) for node in model.decisions})
     elif hasattr(policy, "columns") or hasattr(policy, "column_names"):
-        ask = looked_up(table_of(policy, model, what), [node.name for node in model.contexts], what)
+        ask = looked_up(table_of(policy, model, what), model, what)
     else:
         needed = "an agent, an action, a function of the context, a table, or columns of the log"
         raise PolicyError(f"{what} must be {needed}, got {brief(policy)}")

@@ -93,13 +93,20 @@ class Encoder:
                 raise LogError(f"columns must be of nodes in a log, which are {', '.join(nodes)}; got {name!r}")
             if nodes[name].features is None and column not in self.names:
                 raise LogError(f"columns: {name!r} must be a column of {self.source} ({shown}), got {column!r}")
+        hint = "columns= maps nodes to columns, format=idb.Long(…) reads one row per shown item"
         for node in nodes.values():
             if node.kind != "observed" and node.features is None and self._column_of(node) is None:
-                hint = "columns= maps nodes to columns, format=idb.Long(…) reads one row per shown item"
                 raise LogError(f"{self.source} must have a column of {node.kind} {node.name!r}, got {shown}; {hint}")
         for name in self.side.names:
             if name not in self.names:
                 raise LogError(f"{self.source} must have the column {name!r}, got {shown}")
+        observed = [node for node in nodes.values() if node.kind == "observed"]
+        if observed and all(self._column_of(node) is None for node in observed):
+            used = {self._column_of(node) for node in nodes.values()}
+            names = sorted(map(str, self.names), key=lambda name: name in used)  # others may be those of observed nodes
+            missing = shortened(", ".join(repr(node.name) for node in observed))
+            needed = f"a column of at least one observed node ({missing})"
+            raise LogError(f"{self.source} must have {needed}, got {shortened(', '.join(names)) or 'none'}; {hint}")
 
     def encode(self, batch: Any, first_number: int = 0) -> Rounds:
         """Return the valid rounds of an Arrow batch whose first row has this number in the log."""

@@ -47,7 +47,8 @@ class Long:
     context : mapping, optional
         Columns by context, constant in each session; by default, columns are called as the contexts.
     first : int, optional
-        Number of the top position; by default 0 if it occurs in the log, else 1.
+        Number of the top position; by default 0 if it occurs in the log, else 1. Learning functions warn if 0 is in
+        less than half of the sessions.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from idbandits.logs.read.log_source import Chunk, Source
 from idbandits.logs.read.read_report import ReadReport
 
 MOST_POSITION = 1_000_000_000  # number of a position in a log
+RARE = 0.5  # share of sessions below which a position 0 may be wrong rows instead of the top one
 JOINT = "|"  # between the parts of labels that are made of several columns
 SESSION = "(session)"
 NO_SESSION, NO_POSITION, CONFLICT, UNSTABLE = "(no session)", "(no position)", "(conflict)", "(unstable)"
@@ -81,7 +82,22 @@ class LongSource:
         if first is None:
             lowest = f"SELECT min({_number(self._pivot.position)}) FROM {table}"
             first = 0 if engine.rows_of(connection, lowest, self._files)[0][0] == 0 else 1
+            if first == 0:
+                self._note_rare_zeros(connection, table)
         return connection, table, first
+
+    def _note_rare_zeros(self, connection: Any, table: str) -> None:
+        """Add a note to the report if position 0, which was taken as the top one, occurs in few sessions."""
+        session = f"({joined_columns(self._pivot.session)})"
+        by_session = (
+            f"SELECT coalesce(bool_or({_number(self._pivot.position)} = 0), false) AS zero FROM {table} "
+            f"WHERE {session} IS NOT NULL GROUP BY {session}"
+        )
+        query = f"SELECT count(*) FILTER (WHERE zero), count(*) FROM ({by_session})"
+        zeros, sessions = engine.rows_of(connection, query, self._files)[0]
+        if zeros < RARE * sessions:
+            text = f"position 0 occurs in {zeros:,} of {sessions:,} sessions and was read as the top one"
+            self._loaded.note(f"{text}; first=1 or first=0 of the format decides", 1, doubtful=True)
 
     @property
     def _files(self) -> list[str]:

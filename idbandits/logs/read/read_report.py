@@ -14,10 +14,6 @@ MOST_REASONS = 1000  # that are listed apart; the others are counted together
 OTHER = "other reasons"
 
 
-class LogWarning(UserWarning):
-    """Warning about a log, such as too little memory or rare clicks."""
-
-
 class LogError(IdbanditsError):
     """Log that cannot be read, or a round of it that is not valid; names the file, the row and the column."""
 
@@ -53,6 +49,8 @@ class ReadReport:
         First places in the log, by reason.
     notes : dict of int
         Number of values that were changed or ignored without skipping a round, by description.
+    doubtful : set of str
+        Notes that are also issued as a `LogWarning`.
 
     Examples
     --------
@@ -71,6 +69,7 @@ class ReadReport:
     skipped: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[Place]] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)
 
     @property
     def rows(self) -> int:
@@ -105,7 +104,7 @@ class ReadReport:
         known = self.examples.setdefault(reason, [])
         known += examples[: MOST_EXAMPLES - len(known)]
 
-    def note(self, text: str, number: int) -> None:
+    def note(self, text: str, number: int, *, doubtful: bool = False) -> None:
         """Count values that were changed or ignored without skipping a round.
 
         Parameters
@@ -114,9 +113,12 @@ class ReadReport:
             Description of the change.
         number : int
             Number of values.
+        doubtful : bool
+            Repeat the note in a `LogWarning`.
         """
         if number:
             self.notes[text] = self.notes.get(text, 0) + number
+            self.doubtful |= {text} if doubtful else set()
 
     def add(self, other: ReadReport) -> None:
         """Add the rounds of another part of the log.
@@ -130,7 +132,22 @@ class ReadReport:
         for reason, number in other.skipped.items():
             self.skip(reason, number, other.examples.get(reason, []))
         for text, number in other.notes.items():
-            self.note(text, number)
+            self.note(text, number, doubtful=text in other.doubtful)
+
+    def reasons(self, most: int | None = None) -> list[str]:
+        """Return reasons with numbers of skipped rounds and an example each, the most frequent first.
+
+        Parameters
+        ----------
+        most : int, optional
+            Number of reasons; by default, all.
+        """
+        ordered = sorted(self.skipped.items(), key=lambda pair: -pair[1])[:most]
+        examples = {reason: self._example(reason) for reason, _ in ordered}
+        return [
+            f"{number:,} skipped: {reason}" + (f" ({examples[reason]})" if examples[reason] else "")
+            for reason, number in ordered
+        ]
 
     def check_none_skipped(self) -> None:
         """Raise for the first skipped round."""
@@ -149,9 +166,7 @@ class ReadReport:
 
     def __str__(self) -> str:
         lines = [f"{self.source}: {self.read:,} rounds read, {sum(self.skipped.values()):,} skipped"]
-        for reason, number in sorted(self.skipped.items(), key=lambda own: -own[1]):
-            example = self._example(reason)
-            lines.append(f"  {number:,} skipped: {reason}" + (f" ({example})" if example else ""))
+        lines += [f"  {reason}" for reason in self.reasons()]
         lines += [f"  note: {text}" + (f" ({number:,})" if number > 1 else "") for text, number in self.notes.items()]
         return "\n".join(lines)
 
