@@ -26,7 +26,7 @@ from idbandits.logs import score as scoring
 from idbandits.logs.evaluate import policy_value as evaluating
 from idbandits.logs.evaluate.evaluation import ABOUT
 from idbandits.logs.read.open_log import open_log
-from idbandits.logs.read.read_check import check_any_read, checked_batches, warn_of_skipped
+from idbandits.logs.read.read_check import check_any_read, checked_batches, warn_of_impossible, warn_of_skipped
 
 from idbandits.cli.log_arguments import (  # isort: skip
     check_folders, is_agent, opened, read_diagrams, read_inference, read_policy, read_table,
@@ -87,11 +87,13 @@ def _trained(
         read = open_log(d, log, **options)
         if read.diagram is not d:
             agent = Thompson(read.diagram, inference, seed=seed)
-        fitting.learn_rounds(agent, checked_batches(read))
+        impossible = fitting.learn_rounds(agent, checked_batches(read))
+        warn_of_impossible(read.report, impossible, 0, stacklevel=1)
         warn_of_skipped(read.report, stacklevel=1)
         return agent, None, read.report
     counts = fitting.count(d, log, **options)
     check_any_read(counts.report)
+    warn_of_impossible(counts.report, counts.impossible, counts.rounds, stacklevel=1)
     warn_of_skipped(counts.report, stacklevel=1)
     if counts.diagram != d:
         agent = Thompson(counts.diagram, inference, seed=seed)

@@ -21,7 +21,7 @@ from idbandits.logs.count import count_batches
 from idbandits.logs.engines.group_rounds import grouped
 from idbandits.logs.read.encoder import Encoder
 from idbandits.logs.read.open_log import LogOptions, OpenLog, checked_options, open_log, side_columns
-from idbandits.logs.read.read_check import check_any_read, checked_batches, warn_of_skipped
+from idbandits.logs.read.read_check import check_any_read, checked_batches, warn_of_impossible, warn_of_skipped
 from idbandits.logs.read.read_report import LogError
 from idbandits.logs.read.sources import is_spark
 from idbandits.logs.rounds import Rounds
@@ -119,6 +119,7 @@ def fit(
         check_any_read(counts.report)
         agent = Thompson(counts.diagram, inference, seed=seed, forget=forget)
         agent.learn(counts)
+        warn_of_impossible(counts.report, counts.impossible, counts.rounds, stacklevel=2)
         warn_of_skipped(counts.report, stacklevel=2)
         return agent
     opened = _opened(first, log, options)
@@ -128,8 +129,10 @@ def fit(
         counts.report = opened.report
         agent.learn(counts)
         advise_pooling(agent, counts)
+        impossible, learned = counts.impossible, counts.rounds
     else:
-        learn_rounds(agent, checked_batches(opened))
+        impossible, learned = learn_rounds(agent, checked_batches(opened)), 0
+    warn_of_impossible(opened.report, impossible, learned, stacklevel=2)
     warn_of_skipped(opened.report, stacklevel=2)
     return agent
 
@@ -145,15 +148,20 @@ def fit_rounds(d: Any, rounds: Rounds, inference: Any = None, seed: Any = None) 
     return agent
 
 
-def learn_rounds(agent: Thompson, batches: Iterable[Rounds]) -> None:
-    """Learn batches of encoded rounds in their order; impossible rounds and those without a decision are skipped."""
+def learn_rounds(agent: Thompson, batches: Iterable[Rounds]) -> int:
+    """Learn batches of encoded rounds in their order, without those that lack a decision or are impossible.
+
+    Return the number of impossible rounds.
+    """
+    impossible = 0
     for rounds in batches:
         if len(rounds.weights) and (rounds.weights != 1.0).any():
             raise LogError("weight must be None where rounds are learned one by one; see idb.fit")
         rounds = rounds.part((rounds.choices >= 0).all(axis=1))
         columns = [np.ascontiguousarray(own) for own in np.hstack([rounds.choices, rounds.seen]).T]
         batch = Batch(0, columns, np.arange(len(rounds)), rounds.features)
-        agent.update_encoded([batch], _times(rounds.times), skips=True)
+        impossible += len(agent.update_encoded([batch], _times(rounds.times), skips=True).impossible)
+    return impossible
 
 
 def _times(seconds: Floats) -> Any:

@@ -115,3 +115,18 @@ def test_up_to_one_percent_of_skipped_rounds_is_not_warned_of(wrong: int, warned
     with warnings.catch_warnings(record=True, action="always") as caught:
         idb.fit(D, log, seed=0)
     assert len(caught) == warned
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "incremental"])  # counted, and learned one by one
+@pytest.mark.parametrize(("impossible", "warned"), [(1, 0), (2, 1), (100, 1)])
+def test_rounds_of_probability_zero_are_warned_of(inference: str, impossible: int, warned: int) -> None:
+    d = idb.models.cascade(["a", "b"], 2)
+    clicks = [1] * impossible + [0] * (100 - impossible)  # two clicks cannot be in a cascade
+    log = {"A1": ["a"] * 100, "A2": ["b"] * 100, "C1": clicks, "C2": clicks}
+    with warnings.catch_warnings(record=True, action="always", category=LogWarning) as caught:
+        agent = idb.fit(d, log, inference, seed=0)
+    assert agent.rounds == 100 - impossible
+    assert len(caught) == warned
+    if warned:
+        assert f": {impossible} of 100 rounds have probability zero" in str(caught[0].message)
+        assert caught[0].filename == __file__

@@ -27,6 +27,14 @@ def check_any_read(report: ReadReport) -> None:
         raise LogError(f"log must have at least one round that fits the diagram, got none in {report.source}{reasons}")
 
 
+def warn_of_impossible(report: ReadReport, impossible: float, learned: float, *, stacklevel: int) -> None:
+    """Issue a warning if many rounds were not learned because diagrams give them probability zero."""
+    total = max(report.read, impossible + learned)
+    if impossible > TOLERATED * total:
+        text = f"{report.source}: {impossible:,} of {total:,} rounds have probability zero and were not learned"
+        warnings.warn(f"{text}; another diagram may fit", LogWarning, stacklevel=stacklevel + 1)
+
+
 def warn_of_skipped(report: ReadReport, *, stacklevel: int) -> None:
     """Issue a warning if many rounds were skipped, or if the report has doubtful notes."""
     skipped, parts = report.rows - report.read, list[str]()
