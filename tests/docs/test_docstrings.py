@@ -36,7 +36,7 @@ class Documented(NamedTuple):
 
     @property
     def is_returned(self) -> bool:
-        """Whether it is a class of objects that users do not create; their attributes are described, if any."""
+        """True for classes of objects that users do not create; only their attributes are described."""
         return self.name in RETURNED or "Attributes" in self.sections
 
     @property
