@@ -701,3 +701,11 @@ def test_journals_of_newer_libraries_are_rejected(url: str, clock: Clock) -> Non
         with live.store.transaction() as own:
             own.all("INSERT INTO schema_version (number) VALUES (99)")
         assert kind_of(Journal, live.store) == "other-library"
+
+
+def test_journals_that_were_never_released_are_rejected(url: str, clock: Clock) -> None:
+    with live_of(url, clock) as live:
+        with live.store.transaction() as transaction:
+            transaction.all("UPDATE schema_version SET number = 1")
+        with pytest.raises(ServiceError, match=r"must have a schema from version 2, got 1, .*: export"):
+            Journal(live.store)

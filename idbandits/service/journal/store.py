@@ -95,7 +95,7 @@ def migrations() -> list[tuple[int, str]]:
 def migrate(store: Store) -> None:
     """Migrate a database to the latest schema. Each migration is a transaction; other processes wait for it."""
     scripts = migrations()
-    newest = scripts[-1][0]
+    oldest, newest = scripts[0][0], scripts[-1][0]
     for number, script in scripts:
         with store.transaction() as transaction:
             transaction.wait_for_turn()
@@ -106,6 +106,12 @@ def migrate(store: Store) -> None:
                 raise ServiceError(
                     "other-library",
                     f"{store.url} must have a schema up to version {newest}, got {latest}: a newer idbandits wrote it",
+                )
+            if 0 < latest < oldest:
+                raise ServiceError(
+                    "other-library",
+                    f"{store.url} must have a schema from version {oldest}, got {latest}, which was never released: "
+                    "export its log by the idbandits that wrote it",
                 )
             if number > latest:
                 for statement in script.format(**store.types).split(";\n"):
